@@ -144,19 +144,19 @@ def _host_matrix(y: Any) -> np.ndarray | None:
 
 @dataclass(eq=False, repr=False)
 class MultiLabelModel:
-    """Models of two classes each, of rows that may have several labels or none.
+    """One model of two classes for each label, for rows with several labels or none.
 
-    `gpukfl.fit` returns it for a matrix of 0 and 1 with ``task="classification"``. As a
-    `OneVsRestClassifier` of scikit-learn it predicts such a matrix.
+    `gpukfl.fit` returns this model for a matrix of 0 and 1 with ``task="classification"``. Like
+    scikit-learn's `OneVsRestClassifier`, it predicts such a matrix.
 
     Attributes
     ----------
     models : list of Model
-        One for each label, of the classes False and True.
+        One model for each label, with the classes False and True.
     output : str
-        What predictions are, as of `set_output`; not kept in files.
+        Form of the predictions, as for `set_output`. Files do not keep it.
     warnings_ : list of str
-        What the fit warned of.
+        Warnings of the fit.
     """
 
     models: list[Model]
@@ -196,7 +196,7 @@ class MultiLabelModel:
             one.dropped = names
 
     def model_of(self, label: str) -> Model:
-        """Return the model of one label, of the classes False and True.
+        """Return the model of one label, with the classes False and True.
 
         Parameters
         ----------
@@ -223,12 +223,12 @@ class MultiLabelModel:
 
     @property
     def table(self) -> Table | None:
-        """What the columns are; None of complete numbers."""
+        """The schema of the columns; None if all columns are complete numbers."""
         return self.models[0].table
 
     @property
     def estimator(self) -> Any:
-        """What predicts the first label."""
+        """The estimator of the first label."""
         return self.models[0].estimator
 
     @property
@@ -247,7 +247,8 @@ class MultiLabelModel:
         Raises
         ------
         TypeError, ValueError
-            If y is no matrix of 0 and 1 of as many labels, or the rows are not as described.
+            If y is no matrix of 0 and 1 with as many labels, or the rows do not fit the
+            description.
         """
 
         def fit(one: Model, rows: Any, y: Any, **own: Any) -> Model:
@@ -258,7 +259,7 @@ class MultiLabelModel:
 
     @keep_warnings
     def refit(self, X: Any, y: Any, sample_weight: Any = None, **related: Any) -> Self:
-        """Return a model of other rows with the members and settings: see `Model.refit`."""
+        """Return a model of other rows, with the same members and settings: see `Model.refit`."""
 
         def refit(one: Model, rows: Any, y: Any) -> Model:
             return one.refit(rows, y, sample_weight, **related)
@@ -314,12 +315,12 @@ class MultiLabelModel:
     # ------------------------------------------------------------------ predictions
 
     def set_output(self, *, predict: str) -> Self:
-        """Set what predictions are: see `Model.set_output`.
+        """Set the form of predictions: see `Model.set_output`.
 
         Raises
         ------
         ValueError
-            If it is another word.
+            If the word is unknown.
         """
         check_choice("predict", predict, OUTPUTS)
         self.output = predict
@@ -330,7 +331,7 @@ class MultiLabelModel:
         return label_rows(found, X, library, self.labels) if library else found
 
     def predict(self, X: Any) -> Any:
-        """Predict which labels each row has.
+        """Predict the labels of each row.
 
         Parameters
         ----------
@@ -340,8 +341,8 @@ class MultiLabelModel:
         Returns
         -------
         array or frame of int, shape (n_samples, n_labels)
-            0 and 1: 1 where a label is more likely than not. A frame of a frame, of the library of
-            the rows else.
+            1 where a label is more likely than not, and 0 elsewhere. A frame gives a frame. Other
+            rows give an array of their own library.
         """
         found = self._probabilities(X)
         xp = array_namespace(found)
@@ -353,7 +354,8 @@ class MultiLabelModel:
         Returns
         -------
         array of shape (n_samples, n_labels)
-            Of each label by itself: rows need not sum to 1. In `set_output` frames are asked for.
+            Probability of each label by itself: the sum over a row need not be 1. `set_output` can
+            request a frame.
         """
         return self._label(self._probabilities(X), X, shares=True)
 
@@ -365,25 +367,25 @@ class MultiLabelModel:
         return xp.stack(columns, axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows of which all labels are predicted right, as scikit-learn."""
+        """Return the share of rows with all labels predicted correctly, as scikit-learn does."""
         X, values = self._read_named(X, y)
         predicted = to_host(self._probabilities(X)) > 0.5
         return float(accuracy_score(values, predicted, sample_weight=sample_weight))
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
-        """Return for each label which of False and True hold with a probability of `coverage`.
+        """Return, for each label, the set of False and True that holds with probability `coverage`.
 
         Parameters
         ----------
         X : array or frame of shape (n_samples, n_features)
             Rows.
         coverage : float, default=0.9
-            Of each label by itself, in (0, 1).
+            Coverage of each label by itself, in (0, 1).
 
         Returns
         -------
         array or frame of bool, shape (n_samples, n_labels, 2)
-            Whether False and whether True is in the set. A frame has a column for each pair of
+            Whether False is in the set, and whether True is. A frame has a column for each pair of
             label and class: see `set_output`.
 
         Raises
@@ -410,16 +412,16 @@ class MultiLabelModel:
         Parameters
         ----------
         X, y : as for `score`, optional
-            Rows with the indicators of all labels, to be scored on in place of the rows that the
-            fit held out.
+            Rows with the indicators of all labels. Scores are then for these rows, and not for the
+            rows that the fit held out.
         sample_weight : array of shape (n_samples,), optional
             Weights of these rows.
 
         Returns
         -------
         DataFrame
-            The leaderboards of the labels below each other, best first in each; the first column
-            is label.
+            The leaderboards of the labels below each other, each with its best model first. The
+            first column is label.
 
         Raises
         ------
@@ -442,12 +444,12 @@ class MultiLabelModel:
         Parameters
         ----------
         *rows
-            None, as `Model.importances`.
+            None, as for `Model.importances`.
 
         Returns
         -------
         DataFrame
-            Those of the labels below each other; the first column is label.
+            The importances of the labels below each other. The first column is label.
 
         Raises
         ------
@@ -459,24 +461,24 @@ class MultiLabelModel:
     def partial_dependence(
         self, columns: Any = None, *, X: Any = None, y: Any = None, **options: Any
     ) -> pd.DataFrame:
-        """Return how the mean probability of each label goes with each column, with bands.
+        """Return how the mean probability of each label varies with each column, with bands.
 
         Parameters
         ----------
         columns : str, int, or sequence of these, optional
-            As of `Model.partial_dependence`: by default the most important ones of each label.
+            As for `Model.partial_dependence`: by default the most important columns of each label.
         X : array or frame of shape (n_samples, n_features), optional
-            Rows that means are over.
+            Rows over which means are taken.
         y : optional
             The indicators of these rows, or names of their columns, as for `score`.
         **options : object
-            Further ones of `Model.partial_dependence`; `max_time` is that of each label.
+            Further options of `Model.partial_dependence`. `max_time` applies to each label.
 
         Returns
         -------
         DataFrame
-            Those of the labels below each other; the first column is label. A label that all rows
-            of the fit have, or none, is left out.
+            The curves of the labels below each other. The first column is label. A label that all
+            rows of the fit have, or none, is left out.
 
         Raises
         ------
@@ -505,13 +507,13 @@ class MultiLabelModel:
         X : array or frame of shape (n_samples, n_features)
             Rows as for `predict`.
         **options : object
-            Of `Model.explain`; the labels share `max_time`.
+            Options of `Model.explain`. The labels share `max_time`.
 
         Returns
         -------
         gpukfl.inspection.Explanation
-            With an output for each label: its log odds or its probability. A label that all rows
-            of the fit have, or none, is left out.
+            An explanation with an output for each label: its log odds or its probability. A label
+            that all rows of the fit have, or none, is left out.
 
         Raises
         ------
@@ -546,7 +548,7 @@ class MultiLabelModel:
         return joined.reset_index(drop=True)
 
     def drift(self, X: Any) -> Any:
-        """Return which columns are unlike those of the fit: see `Model.drift`."""
+        """Return the columns whose values differ from those of the fit: see `Model.drift`."""
         return self.models[0].drift(X)
 
     def summary(self) -> str:
@@ -555,12 +557,12 @@ class MultiLabelModel:
         return "\n\n".join(told)
 
     def report(self, path: str | Path, **options: Any) -> None:
-        """Write a page that lists the labels, and one for each label beside it.
+        """Write a page that lists the labels, and one page beside it for each label.
 
         Parameters
         ----------
         path : str or Path
-            The first page; that of the second label of "page.html" is "page_2.html".
+            The first page. The page of the second label of "page.html" is "page_2.html".
         **options : object
             Options of `Model.report`. The targets of ``held_out`` (test rows) and ``fitted_to``
             (training rows) are the indicators of all labels.

@@ -35,12 +35,12 @@ class Compression:
     score, score_before : float
         R², or share of correct labels, on `rows`.
     size, size_before : int
-        Numbers of `unit`.
+        Numbers of parts after and before; `unit` names the parts.
     unit : str
-        What there are fewer of: knots, centres, features or members.
+        Kind of part that compression removes: knots, centres, features or members of the blend.
     rows : array of int
-        Numbers of the rows that the scores are of, among those that were given or, of a blend,
-        held out: the fit has not seen them, and the others have chosen the size.
+        Numbers of the rows of the scores, among the given rows or, for a blend, the held-out rows.
+        The fit has not seen them. The remaining rows chose the size.
     """
 
     score: float
@@ -52,11 +52,11 @@ class Compression:
 
     @property
     def loss(self) -> float:
-        """How much the score fell on rows that have not chosen the size."""
+        """Decrease of the score, on rows that did not choose the size."""
         return self.score_before - self.score
 
     def summary(self) -> str:
-        """Return in words what is left, and the loss of score with the rows that measured it."""
+        """Return the remaining size and the loss of score in words, with the number of rows."""
         return (
             f"{self.size} of {self.size_before} {self.unit}; score {self.score:.4f}, before "
             f"{self.score_before:.4f}, on {len(self.rows)} rows that did not choose the size"

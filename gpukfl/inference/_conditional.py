@@ -62,18 +62,20 @@ class Imputer:
     Parameters
     ----------
     regressor : scikit-learn regressor, optional
-        Of columns of numbers, cloned for each; by default `KernelRidgeRegressor`, whose ridge and
-        lengthscale leave-one-out chooses: it is linear where that is best.
+        Regressor for columns of numbers, cloned for each column. By default it is
+        `KernelRidgeRegressor`. Leave-one-out chooses its ridge and lengthscale, and a linear kernel
+        where that is best.
     classifier : scikit-learn classifier with `predict_proba`, optional
-        Of columns of few levels; by default logistic regression on the other columns and on what
-        `KernelRidgeClassifier` says of rows that it has not seen.
+        Classifier for columns of few levels. By default it is logistic regression. Its inputs are
+        the other columns, and predictions of `KernelRidgeClassifier` for rows that it has not seen.
     max_levels : int, default=10
-        Up to how many different values, or combinations of these in a group, are levels.
+        Largest number of levels. A column or group with at most so many different values, or
+        combinations of values, is predicted as levels.
 
     Raises
     ------
     TypeError, ValueError
-        If `max_levels` is no integer of at least 1, or an estimator cannot be asked.
+        If `max_levels` is no integer of at least 1, or an estimator lacks the required methods.
     """
 
     regressor: Any = None

@@ -42,22 +42,22 @@ class Inference(Shown):
     Attributes
     ----------
     name, target : str
-        Of the model, and of what it predicts.
+        Name of the model, and of its target.
     n_samples : int
-        Rows that were asked.
+        Number of rows.
     bands : Bands or None
-        Partial dependence; None where it was stopped before.
+        Partial dependence; None if the inference was stopped before this part.
     subspace : Subspace or None
-        The learned directions; None of a model that learns none.
+        The learned directions; None if the model learns no directions.
     importance : ConditionalImportance or None
-        What features say beyond all others; None where the model has seen the rows.
+        Effects of features beyond all other features; None if the model has seen the rows.
     interactions : Interactions or None
-        Of pairs of features; without p-values where the model has seen the rows, or predicts no
-        mean; None where there is one feature.
+        Interactions of pairs of features; None if there is one feature. There are no p-values if
+        the model has seen the rows, or predicts no mean.
     unfinished : tuple of str
-        Names of the parts that were left out, as it was stopped before.
+        Names of the parts without results, because the inference was stopped early.
     is_interrupted : bool
-        Whether the user stopped it, and not `max_time`.
+        Whether the user stopped the inference, and not `max_time`.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Inference(Shown):
         return {part.name: part for part in known if part is not None}
 
     def summary(self) -> str:
-        """Return a plain-text summary, with a paragraph on what may be concluded."""
+        """Return a plain-text summary, with a paragraph on the conclusions."""
         head = f"Inference for {self.target}: {self.name}, {self.n_samples} rows"
         return "\n\n".join([head, self.in_numbers(), self.in_words()])
 
@@ -97,7 +97,7 @@ class Inference(Shown):
         return "\n\n".join(part.summary() for part in self.parts.values())
 
     def in_words(self) -> str:
-        """Return in words what may be concluded, and what not."""
+        """Return the conclusions that the results allow, and their limits, in words."""
         said = [part.in_words() for part in self.parts.values()]
         if not self.is_complete:
             left = f", before {', '.join(self.unfinished)}" if self.unfinished else ""

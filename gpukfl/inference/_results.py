@@ -77,26 +77,28 @@ _CURVES = {
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A curve with a band that holds all of it with a stated probability.
+    """A curve with a band that holds the whole curve with a stated probability.
 
     Attributes
     ----------
     name, output : str
-        Of the feature or direction, and of the target or class.
+        Name of the feature or direction, and of the target or class.
     steps : array, shape (g,)
-        Where the curve is: values of the feature, or coordinates along the direction.
+        Positions of the curve: values of the feature, or coordinates along the direction.
     center : array, shape (g,)
-        The estimate: of a learned kernel the mean of smoothers of two halves of the rows, which
-        smooth less than the model, or one of rows that were held out; otherwise the model's own.
+        The estimate. For a learned kernel it is the mean of smoothers of two halves of the rows, or
+        one smoother of held-out rows. Smoothers smooth less than the model. Otherwise it is the
+        model's own curve.
     width : array, shape (g,)
         Half the height of the band.
     model : array, shape (g,)
-        The curve of the fitted model; of a blend that of the member that was asked, by its model
+        The curve of the fitted model. For a blend it is that of the analysed member, by its model
         of one fold.
     labels : tuple of str
-        The levels, of a category, whose steps are 0, 1 and so on; otherwise empty.
+        The levels of a category, whose steps are 0, 1 and so on; empty for other features.
     seconds : float
-        How many seconds a step of 1 is: of durations 1, of times between dates 86 400; otherwise 0.
+        Length of a step of 1 in seconds: 1 for durations, 86 400 for times between dates, 0 for
+        other features.
     """
 
     name: str
@@ -130,24 +132,24 @@ class Band:
 
 @dataclass(frozen=True, eq=False)
 class Bands(Result):
-    """Curves with simultaneous bands: each holds its whole curve with probability `coverage`.
+    """Curves with simultaneous bands: each band holds its whole curve with probability `coverage`.
 
     Attributes
     ----------
     curves : tuple of Band
-        One for each feature or direction, and output.
+        One curve for each feature or direction, and output.
     kind : str
         "partial_dependence", "accumulated_effects" or "profiles".
     coverage : float
-        Of each band by itself.
+        Coverage of each band by itself.
     basis : str
-        What the bands were made by.
+        Method that made the bands, such as the learned kernel or several fits.
     remarks : tuple of str
-        What is to be known of them.
+        Remarks on the bands.
     asked : str
-        Whose own curves lie beside: "model", or "member of the blend".
+        Owner of the curves shown beside the bands: "model", or "member of the blend".
     unfinished : tuple of str
-        Features or directions that were left out, as it was stopped before.
+        Features or directions without curves, because the computation was stopped early.
     """
 
     name: ClassVar[str] = "bands"
@@ -177,7 +179,7 @@ class Bands(Result):
         return found[0]
 
     def summary(self) -> str:
-        """Return a plain-text summary of which curves vary, and of what the bands do not show."""
+        """Return a plain-text summary of the curves that vary, and of the limits of the bands."""
         head = f"{_TITLES[self.kind]}, bands of {self.coverage:.0%} by {self.basis}"
         rows = [f"  {'curve':<28}{'lowest':>10}{'highest':>10}{'± on average':>14}"]
         rows += [
@@ -187,7 +189,7 @@ class Bands(Result):
         return "\n".join([head, *rows, *(f"  {remark}" for remark in (*self.remarks, *cut))])
 
     def in_words(self) -> str:
-        """Return a paragraph on what may be concluded of the curves, and what not."""
+        """Return a paragraph on the conclusions that the curves allow, and on their limits."""
         varied = [clean_text(self._label(one)) for one in self.curves if not one.may_be_flat]
         flat = [clean_text(self._label(one)) for one in self.curves if one.may_be_flat]
         said = []
@@ -218,8 +220,8 @@ class Bands(Result):
         Returns
         -------
         DataFrame
-            Columns name, output, at (a number, or the level of a category; times between dates are
-            in days), center, lower, upper and model.
+            Columns name, output, at, center, lower, upper and model. "at" is a number, or the level
+            of a category. Times between dates are in days.
         """
         import pandas as pd
 
@@ -245,16 +247,16 @@ class Bands(Result):
         Parameters
         ----------
         curve : str, optional
-            Name of one.
+            Name of one curve.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; several curves are drawn in its place.
+            Axes for the picture. Several curves are drawn in its place.
         figsize : tuple of float, optional
             Width and height in inches of a new figure.
 
         Returns
         -------
         matplotlib.axes.Axes or array of these
-            What was drawn on.
+            Axes with the picture.
 
         Raises
         ------
@@ -284,7 +286,7 @@ class Bands(Result):
 
     @property
     def words(self) -> str:
-        """Return in words what the curves show, and which of them vary."""
+        """Return the meaning of the curves, and the names of the curves that vary."""
         return f"curves with bands: {self.in_words()}"
 
     def apart(self) -> list[tuple[str, Panel]]:
@@ -364,26 +366,26 @@ class Subspace(Result):
     Attributes
     ----------
     directions : array, shape (m, d)
-        Leading directions of the model, of scaled features: its `components_`, then those in which
-        it varies most of all that are orthogonal to these.
+        Leading directions of the model, in scaled features. Its `components_` come first. The
+        others are orthogonal to these, in decreasing order of the model's variation along them.
     features : tuple of str
-        Names.
+        Names of the features.
     angles : array, shape (k, pairs)
         Largest principal angles, in degrees, between the first 1, ..., k directions of two fits,
-        for every pair.
+        for every pair of fits.
     row_losses : array, shape (n, q + 1)
-        Squared error of each row that was left out, by the first 0, ..., q directions, in
-        variances of the target.
+        Squared error of each held-out row, by the first 0, ..., q directions, in variances of the
+        target.
     weights : array, shape (n,)
-        Of the rows.
+        Weights of the rows.
     n_folds : int
-        Fits.
+        Number of fits.
     n_learned : int
-        Directions that the model says it has.
+        Number of directions that the model has learned.
     remarks : tuple of str
-        What is to be known of it.
+        Remarks on the directions.
     groups : array, shape (n,), or None
-        Groups of rows that depend on each other: errors are of whole ones.
+        Groups of dependent rows. Errors are those of whole groups.
     """
 
     name: ClassVar[str] = "subspace"
@@ -428,9 +430,9 @@ class Subspace(Result):
     def n_directions(self) -> int:
         """Fewest directions whose loss is within a standard error of the lowest.
 
-        That is the error of the lowest loss, or of the difference, enlarged as those of gains,
-        where this is larger: the lowest loss says nothing of single rows that fewer directions
-        miss by far.
+        The standard error is the larger of two: that of the lowest loss, and the enlarged one of
+        the difference. The error of the lowest loss ignores single rows that fewer directions miss
+        by far.
         """
         losses, best = self.losses, int(np.argmin(self.losses))
         apart = self._enlargement * self._errors(self.row_losses - self.row_losses[:, [best]])
@@ -439,7 +441,7 @@ class Subspace(Result):
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether more directions might matter than were tried."""
+        """Whether more directions than the tried ones might matter."""
         tried = len(self.gains)
         matters = self.p_values[-1] <= _LEVEL or self.n_directions == tried
         return bool(matters and tried < self.directions.shape[1])
@@ -465,7 +467,7 @@ class Subspace(Result):
         return np.sqrt(variance / max(self._effective - 1.0, 1.0))
 
     def summary(self) -> str:
-        """Return a plain-text summary of how many directions the rows support."""
+        """Return a plain-text summary of the number of directions that the rows support."""
         found = f"Directions: {self.n_directions} by held-out rows, {self.n_learned} in the model"
         head = f"  {'first':>5}{'loss':>9}{'±':>8}{'p of the last':>15}{'angle between fits':>20}"
         rows = [found, head]
@@ -478,7 +480,7 @@ class Subspace(Result):
         return "\n".join([*rows, *(f"  {remark}" for remark in remarks)])
 
     def in_words(self) -> str:
-        """Return a paragraph on what may be concluded of the directions, and what not."""
+        """Return a paragraph on the conclusions that the directions allow, and on their limits."""
         sure = int(np.cumprod(np.append(self.p_values <= _LEVEL, False)).sum())
         count = self.n_directions
         said = [
@@ -522,8 +524,8 @@ class Subspace(Result):
         Returns
         -------
         DataFrame
-            Columns directions, loss, standard_error, gain, gain_error, p_value and angle, the
-            median over pairs of fits in degrees; NaN where there is none.
+            Columns directions, loss, standard_error, gain, gain_error, p_value and angle. The angle
+            is the median over pairs of fits, in degrees. Absent values are NaN.
         """
         import pandas as pd
 
@@ -554,14 +556,14 @@ class Subspace(Result):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw.
+            Axes for the picture.
         figsize : tuple of float, optional
             Width and height in inches of a new figure.
 
         Returns
         -------
         matplotlib.axes.Axes
-            What was drawn on.
+            Axes with the picture.
 
         Raises
         ------

@@ -44,11 +44,11 @@ class Tested(Result):
 
     @property
     def words(self) -> str:
-        """Return in words what it is: the first line of the summary."""
+        """Return the first line of the summary."""
         return self.summary().partition("\n")[0]
 
     def in_words(self) -> str:
-        """Return what tests found at a false discovery rate of 10 %, and what that leaves open."""
+        """Return the discoveries at a false discovery rate of 10 %, and the limits of the tests."""
         if getattr(self, "p_values", None) is None:
             return f"Not tested: {self.subject}. The model has seen the rows."
         found = self.selected_at(_RATE)
@@ -74,13 +74,14 @@ class Tested(Result):
         Parameters
         ----------
         method : {"bh", "by"}, default="bh"
-            Benjamini and Hochberg (1995), for p-values that are independent or depend on each
-            other positively, or Benjamini and Yekutieli (2001), for any.
+            Benjamini and Hochberg (1995), for p-values that are independent or depend positively on
+            each other. Benjamini and Yekutieli (2001), for any p-values.
 
         Returns
         -------
         array
-            Rejecting those up to a level bounds the false discovery rate by it.
+            Adjusted p-values. Rejecting those up to a level bounds the false discovery rate by the
+            level.
 
         Raises
         ------
@@ -103,20 +104,20 @@ class Tested(Result):
         Parameters
         ----------
         level : float, default=0.1
-            In (0, 1).
+            Level in (0, 1).
         method : {"bh", "by"}, default="bh"
             As for `adjusted`.
 
         Returns
         -------
         list of str
-            In their order.
+            Names in the order of the hypotheses.
 
         Raises
         ------
         ValueError
-            If one alone could not be found at this level, whatever its effect: names the smallest
-            level that can be reached, and the permutations that this one needs.
+            If no single discovery is possible at this level, whatever its effect. The message gives
+            the smallest possible level, and the permutations that this level needs.
         """
         check_number("level", level, low=0, low_allowed=False, high=1)
         smallest = self.smallest_level(method)
@@ -153,30 +154,30 @@ class ConditionalImportance(Tested):
     groups : tuple of str
         Names of the groups.
     features : tuple of tuples of str
-        Features of each.
+        Features of each group.
     importances : array, shape (g,)
-        Mean rise of the loss, in units of the loss of saying the same of every row: what is lost of
-        `unit`. May be below 0 by chance, and above 1.
+        Mean rise of the loss, in units of the loss of one constant prediction for all rows. It is
+        the decrease of `unit`. Importances may be below 0 by chance, and above 1.
     standard_errors : array, shape (g,)
-        Of the importances, as the rows are a sample; the model is fixed.
+        Standard errors of the importances, as the rows are a sample; the model is fixed.
     p_values : array, shape (g,)
-        Of the hypotheses that targets depend on a group through the other features only.
+        P-values of the hypothesis that targets depend on a group through the other features only.
     explained : array, shape (g,)
-        Share of each group that the others explain, on the rows that this was learned on.
+        Share of each group that the other features explain, on the rows that learned this.
     n_rows, n_held_out : int
-        Rows used, and rows there were.
+        Numbers of rows used, and of all held-out rows.
     n_folds : int
-        Parts of the rows, each with a model of its own.
+        Number of parts of the rows, each with its own model.
     n_permutations : int
-        Behind every p-value.
+        Number of permutations behind every p-value.
     unit : str
-        What is lost.
+        Name of the score that decreases.
     unfinished : tuple of str
-        Groups that were left out, as it was stopped before. They are not among the p-values
-        that are adjusted.
+        Groups without results, because the computation was stopped early. The adjusted p-values do
+        not count them.
     n_row_groups : int
-        Groups of rows that change places as a whole, and whose errors are independent; 0 where
-        rows are.
+        Number of groups of rows. Groups are exchanged as a whole, and have independent errors. 0 if
+        single rows have independent errors.
     """
 
     name: ClassVar[str] = "importance"
@@ -274,9 +275,9 @@ class ConditionalImportance(Tested):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; by default a new figure of pyplot.
+            Axes for the picture; by default a new figure of pyplot.
         level : float, default=0.1
-            False discovery rate of what is found.
+            False discovery rate of the discoveries.
         method : {"bh", "by"}, default="bh"
             As for `adjusted`.
         figsize : tuple of float, optional
@@ -285,7 +286,7 @@ class ConditionalImportance(Tested):
         Returns
         -------
         matplotlib.axes.Axes
-            What was drawn on.
+            Axes with the picture.
 
         Raises
         ------
@@ -327,29 +328,29 @@ class Interactions(Tested):
     order : int
         2 or 3.
     n_features : int
-        Of the model.
+        Number of features of the model.
     features : tuple of str
-        That were looked at.
+        Features that were measured.
     sets : tuple of tuples of str
         The pairs or triples.
     h : array, shape (s,)
-        Friedman's H of each: 0 where the model is a sum of functions of fewer of its features, 1
-        where it is nothing of the kind; above 1 where features depend on each other.
+        Friedman's H of each set. H is 0 if the model is a sum of functions of fewer features of the
+        set. H is 1 if the model has no such part. H may exceed 1 if features depend on each other.
     shares : array, shape (s,)
-        Variance of each effect, as a share of that of all effects together. H of features
-        that hardly matter may be large.
+        Variance of each effect, as a share of the variance of all effects together. H may be large
+        for features that hardly matter.
     p_values : array, shape (s,), or None
-        Of the hypotheses that the effects say nothing of targets of new rows.
+        P-values of the hypothesis that an effect is unrelated to the targets of new rows.
     n_rows, n_background : int
-        Rows that effects were evaluated at, and averaged over.
+        Numbers of rows at which effects were evaluated, and over which they were averaged.
     n_permutations : int
-        Behind every p-value.
+        Number of permutations behind every p-value.
     exact : bool
-        Whether averages are in closed form, and not by predictions; both are of the same rows.
+        Whether averages are in closed form, and not by predictions. Both use the same rows.
     unfinished : tuple of tuples of str
-        Sets that were left out, as it was interrupted before.
+        Sets without results, because the computation was interrupted.
     n_row_groups : int
-        Groups of rows whose errors are independent; 0 where those of rows are.
+        Number of groups of rows with independent errors; 0 if single rows have independent errors.
     """
 
     name: ClassVar[str] = "interactions"
@@ -380,13 +381,13 @@ class Interactions(Tested):
     def adjusted(self, method: str = "by") -> np.ndarray:
         """Adjust the p-values for multiplicity, as `ConditionalImportance` does.
 
-        The default, Benjamini and Yekutieli, holds however p-values depend on each other: those of
-        pairs with a common feature do.
+        The default is Benjamini and Yekutieli. It is valid for p-values with any dependence. Pairs
+        with a common feature have dependent p-values.
 
         Raises
         ------
         ValueError
-            If the method is unknown, or there are no p-values for want of y.
+            If the method is unknown, or there are no p-values because y is missing.
         """
         if self.p_values is None:
             msg = "expected a result with p-values: pass y, as in interactions(model, X, y)"
@@ -396,7 +397,7 @@ class Interactions(Tested):
     def selected_at(self, level: float = 0.05, method: str = "by") -> list[str]:
         """Return the names of significant pairs or triples at a false discovery rate.
 
-        As of `ConditionalImportance`, with Benjamini and Yekutieli for the default.
+        It works as in `ConditionalImportance`, with Benjamini and Yekutieli as the default.
         """
         self.adjusted(method)
         return super().selected_at(level, method)
@@ -407,8 +408,7 @@ class Interactions(Tested):
         Returns
         -------
         pandas.DataFrame
-            With columns features, h, share, and with y p_value and adjusted
-            (Benjamini-Yekutieli).
+            Columns features, h and share. With y also p_value and adjusted (Benjamini-Yekutieli).
         """
         import pandas as pd
 
@@ -452,9 +452,9 @@ class Interactions(Tested):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; by default a new figure of pyplot.
+            Axes for the picture; by default a new figure of pyplot.
         level : float, default=0.05
-            False discovery rate of what is found, where there are p-values.
+            False discovery rate of the discoveries, if there are p-values.
         method : {"bh", "by"}, default="by"
             As for `adjusted`.
         figsize : tuple of float, optional
@@ -463,7 +463,7 @@ class Interactions(Tested):
         Returns
         -------
         matplotlib.axes.Axes
-            What was drawn on.
+            Axes with the picture.
 
         Raises
         ------

@@ -521,10 +521,10 @@ _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukf
 
 
 class Inferred(Described, Protocol):
-    """What may be concluded of a model, in words, in numbers and in pictures."""
+    """Conclusions about a model, in words, in numbers and in pictures."""
 
     def in_words(self) -> str:
-        """Return in words what may be concluded, and what not."""
+        """Return the conclusions that the results allow, and their limits, in words."""
 
     def in_numbers(self) -> str:
         """Return the numbers in plain text."""

@@ -668,7 +668,7 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
     def leaderboard(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> pd.DataFrame:
         """Return the score, weight and time of every member, best first.
 
-        With rows and their targets, return the scores of the models of the blend on these.
+        Given rows and their targets, return the scores of the blend's models on these rows.
 
         Parameters
         ----------
@@ -680,28 +680,37 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         Returns
         -------
         DataFrame
-            A row for each member and for the blend: member, the name that `members` takes; model,
-            what it is in words; score, on rows that its fits have not seen, with its
-            standard_error: R² of a regression, averaged over targets, and of
-            classes the share of the log loss that is saved; of classes log_loss and brier; weight
-            in the blend; seconds; and a note where a member was left out, and of the blend how
-            well rows are predicted that come again, where the fit has copies that tell. Where
-            `metric` was given it is in front, by its name, and standard_error is its own.
+            A row for each member and for the blend, with these columns:
 
-            On given rows: member; model; weight; and the metric of the fit, if one was given, R²,
-            RMSE and MAE, or log loss, ROC AUC, accuracy, balanced accuracy and Brier score. Beside
-            each is its standard error, as the rows are a sample. Members are those with a weight.
+            - member: the name that the parameter `members` takes.
+            - model: the name of the model in words.
+            - score: R² for a regression, averaged over targets, or the share of the log loss that a
+              classifier saves. Each row is scored by fits that have not seen it.
+            - standard_error: the standard error of the score.
+            - log_loss and brier: for a classification only.
+            - weight: the weight in the blend.
+            - seconds: the time of the fits.
+            - note: the reason why a member was left out. If the fit has enough copies of rows, the
+              blend's note gives the score for rows that are in the fit.
+
+            If `metric` was given, a column with its name comes before score, and standard_error is
+            that of the metric.
+
+            On given rows the columns are member, model, weight and metrics. The metric of the fit
+            comes first, if one was given. A regression has R², RMSE and MAE. A classification has
+            log loss, ROC AUC, accuracy, balanced accuracy and Brier score. Beside each metric is
+            its standard error, as the rows are a sample. Members without a weight are left out.
 
         Raises
         ------
         TypeError, ValueError
-            If one of X and y is missing, or they are not as the model knows.
+            If one of X and y is missing, or they do not match the rows of the fit.
 
         Notes
         -----
-        The weights were chosen by the rows of the fit: there the score of the blend is a little too
-        good. Standard errors are those of the infinitesimal jackknife, over groups where the fit
-        has these; of a scorer of scikit-learn those of 50 bootstrap samples.
+        The rows of the fit chose the weights: on them, the score of the blend is a little too good.
+        Standard errors are those of the infinitesimal jackknife, over groups if the fit has groups.
+        For a scorer of scikit-learn they come from 50 bootstrap samples.
         """
         check_is_fitted(self)
         if X is not None or y is not None:
@@ -716,19 +725,34 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         )
 
     def fit_times(self) -> pd.DataFrame:
-        """Return where the time of the fit went, in the order in which its parts began.
+        """Return the time of each part of the fit, in the order in which the parts began.
 
         Returns
         -------
         DataFrame
-            A row for each part: part; member, where it is of one; fits, how many models it
-            fitted; seconds; and share of the fit. Parts are "table", its reading, and imports;
-            "encodings", which make numbers of its columns; "target transform"; "compiled code",
-            where that is made ready; "folds", the fits of a member to the folds, also of members
-            that are left; "weights"; "uncertainty"; "last fit", a member's to all samples;
-            "importances"; and "other". Their sum is the time of the fit. Importances that were
-            computed at a later look come after these, and have no share. The frame is empty for a
-            model of an older file.
+            A row for each part, with these columns:
+
+            - part: one of the names below.
+            - member: the member, if the part belongs to one.
+            - fits: the number of models that the part fitted.
+            - seconds: the time of the part.
+            - share: its share of the time of the fit.
+
+            The parts are:
+
+            - "table": reading the table, and imports.
+            - "encodings": converting its columns to numbers.
+            - "target transform".
+            - "compiled code": preparing the compiled code, if necessary.
+            - "folds": the fits of a member to the folds, also for members that are left out.
+            - "weights".
+            - "uncertainty".
+            - "last fit": the fit of a member to all samples.
+            - "importances".
+            - "other".
+
+            The times add up to the time of the fit. Importances that were computed after the fit
+            come last, and have no share. The frame is empty for a model of an older file.
         """
         check_is_fitted(self)
         return fit_times_frame(vars(self).get("fit_times_", []), later=LATER_IMPORTANCES)
@@ -739,15 +763,16 @@ class AutoBase(HeldOutBlend, RenamedParameters, HostStored):
         Parameters
         ----------
         method : str, default="bkernn"
-            The name of one of our members, of which a single one is easily read.
+            Name of one of gpukfl's members. A single model is easier to read than the blend.
 
         Returns
         -------
         Distilled
-            The fitted `model`; the `score` of an equal one on rows that neither it nor its teachers
-            have seen (where several folds' models were replaced, no teacher the rows that it was
-            asked at); `score_of_blend` on the same; and their difference as `loss`. A classifier
-            learns the classes that the blend predicts.
+            A value with `model`, `score`, `score_of_blend` and `loss`. `model` is the fitted model.
+            `score` is that of an equal model, on rows that neither it nor its teachers have seen.
+            If a refit replaced the models of several folds, the teachers are out-of-fold: none has
+            seen the rows that it labels. `score_of_blend` is the blend's score on the same rows,
+            and `loss` is the difference. A classifier learns the classes that the blend predicts.
 
         Raises
         ------

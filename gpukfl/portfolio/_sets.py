@@ -36,13 +36,13 @@ class ClassScores:
     Attributes
     ----------
     scores : array (n,)
-        Of the true classes.
+        Score of the true class of each row.
     weights : array (n,)
-        In units of that of a new row; see `unit_weights`.
+        Weights in units of a new row's weight; see `unit_weights`.
     method : {"adaptive", "threshold"}
-        Which score.
+        Kind of score.
     seed : int or None
-        Of the draws of u; None is u = 1/2.
+        Seed of the draws of u. None means u = 1/2.
     """
 
     scores: Annotated[np.ndarray, Doubles("n_judges", any_value=True)]
@@ -66,18 +66,18 @@ class ClassScores:
         Parameters
         ----------
         probabilities : host array, shape (n, k)
-            By models that have not seen the row; each row sums to 1.
+            Probabilities from models that have not seen the row; each row sums to 1.
         codes : host array of int, shape (n,)
             True classes, 0, ..., k - 1.
         weights : host array, shape (n,), optional
             Sample weights, at least 0.
         method : {"adaptive", "threshold"}
-            Adaptive sets are larger where rows are harder; thresholds give the smallest sets
-            on average, some of which hold only the likeliest class of hard rows.
+            Adaptive sets are larger where rows are harder. Thresholds give the smallest sets on
+            average. Some of these hold only the likeliest class of a hard row.
         seed : int, optional
-            Draw u, on the host. Without it u is 1/2, so that a row has the same set whatever it is
-            asked with. Always to count the last class in, u = 0, would give sets of many classes
-            where models are sure and right.
+            Seed of u, drawn on the host. Without a seed u is 1/2, and the set of a row does not
+            depend on the other rows. u = 0 would always include the last class. Sets would then
+            have many classes where models are sure and right.
 
         Raises
         ------
@@ -100,35 +100,36 @@ class ClassScores:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its values are valid."""
+        """Whether the values are valid."""
         known = ~np.isnan(self.scores) & np.isfinite(self.weights) & (self.weights >= 0)
         return bool(known.all() and self.weights.any())
 
     def sets(self, probabilities: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
-        r"""Return the prediction sets of new rows.
+        """Return the prediction sets of new rows.
 
         Parameters
         ----------
         probabilities : host array, shape (m, k)
-            For the new rows.
+            Probabilities of the new rows.
         coverage : float
-            Share of sets that shall hold the true class, in (0, 1).
+            Target share of sets that hold the true class, in (0, 1).
 
         Returns
         -------
         array of bool, shape (m, k)
-            Never empty: the likeliest class is always in. O(m k log k).
+            Whether each class is in the set. The likeliest class always is, so no set is empty. The
+            cost is O(m k log k).
 
         Raises
         ------
         ValueError
-            If `coverage` is outside (0, 1), or the rows are too few for it: says how many are
-            needed.
+            If `coverage` is outside (0, 1). If the rows are too few for it, the message gives the
+            number needed.
 
         Notes
         -----
-        A row that is exchangeable with those of the scores is covered with a probability of at
-        least `coverage`, if its probabilities come from a model like theirs.
+        Let a row be exchangeable with the rows of the scores, and its probabilities come from a
+        similar model. The set then covers its class with a probability of at least `coverage`.
         """
         check_share("coverage", coverage)
         wanted = conformal_weight(coverage, float(self.weights.sum()))

@@ -146,18 +146,18 @@ class SortedGroups:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Held-out residuals in units of their spreads.
+    """Held-out residuals, divided by their spreads.
 
     Attributes
     ----------
     scores : array (n, t)
         ``(y - prediction) / spread``.
     groups : array of int (n,)
-        Which centre and spread of a new row each residual goes with.
+        Group of each residual: the number of its centre and spread at a new row.
     n_groups : int
-        How many of these there are.
+        Number of groups.
     weights : array (n,)
-        In units of that of a new row; see `unit_weights`.
+        Weights in units of a new row's weight; see `unit_weights`.
     """
 
     scores: Annotated[np.ndarray, Doubles("n_judges", "n_targets")]
@@ -180,11 +180,11 @@ class Residuals:
         Parameters
         ----------
         residuals : host array, shape (n, t)
-            Targets less their predictions by models that have not seen the row.
+            Targets less predictions. The model of each prediction has not seen the row.
         groups : host array of int, shape (n,)
-            0, ..., G - 1: the number of that model.
+            Number of that model: 0, ..., G - 1.
         spreads : host array, shape (n, t), optional
-            Positive; 1 by default.
+            Positive spreads; 1 by default.
         weights : host array, shape (n,), optional
             Sample weights, at least 0.
 
@@ -205,10 +205,11 @@ class Residuals:
         return cls(scores, groups, int(groups.max()) + 1, unit_weights(weights, len(scores)))
 
     def count_less(self, together: np.ndarray | None, /) -> Residuals:
-        r"""Return the residuals with weights that sum to how many rows they are worth.
+        r"""Return the residuals with weights that sum to the number of independent rows.
 
-        Of m rows of a group whose sizes of residuals are correlated by :math:`\rho`, a mean is as
-        certain as of :math:`m / (1 + (m - 1) \rho)` (Kish, "Survey Sampling", 1965, 5.4).
+        Let a group have m rows, whose sizes of residuals have correlation :math:`\rho`. Their mean
+        is as certain as that of :math:`m / (1 + (m - 1) \rho)` independent rows (Kish, "Survey
+        Sampling", 1965, 5.4).
         """
         if together is None:
             return self
@@ -216,7 +217,7 @@ class Residuals:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its values are valid."""
+        """Whether the values of the residuals are valid."""
         w = self.weights
         finite = bool(np.isfinite(self.scores).all() and np.isfinite(w).all())
         return finite and bool((w >= 0).all() and w.any())
@@ -243,16 +244,16 @@ class Residuals:
         Raises
         ------
         ValueError
-            If `coverage` is outside (0, 1) or the rows are too few for it, which says how many
-            are needed; if shapes disagree or values are not finite.
+            If `coverage` is outside (0, 1), shapes disagree or values are not finite. If the rows
+            are too few for `coverage`, the message gives the number needed.
 
         Notes
         -----
-        Rows that are exchangeable are covered with a probability of at least
-        :math:`1 - 2\alpha`, and of :math:`1 - \alpha` with one group, if spreads do not depend on
-        the residuals; in practice of about :math:`1 - \alpha`. With weights the quantiles are
-        weighted, with a new row of the effective mean weight. Ends that cross, which those of
-        models that disagree may, change places. O(m G log n).
+        Let rows be exchangeable, and let spreads not depend on the residuals. Intervals then cover
+        a row with a probability of at least :math:`1 - 2\alpha`, and of :math:`1 - \alpha` with one
+        group. In practice the probability is about :math:`1 - \alpha`. With weights the quantiles
+        are weighted, and a new row has the effective mean weight. The ends of an interval may cross
+        if models disagree; they are then swapped. The cost is O(m G log n).
         """
         check_share("coverage", coverage)
         wanted = conformal_weight(coverage, float(self.weights.sum()))
@@ -275,28 +276,28 @@ class Residuals:
     ) -> np.ndarray:
         r"""Return quantiles of the cross-conformal predictive distribution.
 
-        Its points are :math:`\mu_{k(i)}(x) + \sigma_{k(i)}(x)\, r_i` with the signed scores
-        :math:`r_i` (Vovk, Nouretdinov, Manokhin and Gammerman, "Cross-conformal predictive
-        distributions", 2018). Above one half a level's quantile is the
-        :math:`\lceil (n + 1) \tau \rceil` smallest, below one half the same from above, and at
-        one half the mean of both.
+        The points of the distribution are :math:`\mu_{k(i)}(x) + \sigma_{k(i)}(x)\, r_i` with the
+        signed scores :math:`r_i` (Vovk, Nouretdinov, Manokhin and Gammerman, "Cross-conformal
+        predictive distributions", 2018). For levels above one half, the quantile is the
+        :math:`\lceil (n + 1) \tau \rceil` smallest point. For levels below one half, it is the same
+        point counted from above. At one half it is the mean of both.
 
         Parameters
         ----------
         centers, spreads : host arrays, shape (G, m, t)
             As for `interval`.
         levels : sequence of float (q,)
-            In (0, 1).
+            Levels in (0, 1).
 
         Returns
         -------
         array, shape (m, t, q)
-            Ascending where the levels are.
+            Quantiles, ascending where the levels are.
 
         Raises
         ------
         ValueError
-            As for `interval`, for each level and for one less it.
+            As for `interval`, for each level and for one less the level.
         """
         if np.ndim(levels) != 1 or not len(levels):
             msg = f"expected levels to be a sequence of at least one number, got {levels!r}"
@@ -379,18 +380,20 @@ _MIN_ROOT = 0.2  # smallest predicted root, as a share of the mean root
 class Spread:
     """A model of the expected size of residuals, up to a factor.
 
+    The model predicts the root of a residual's absolute value.
+
     Attributes
     ----------
     scaling : array (3, d)
         Median, factor and bound of the columns; see `RobustScaling`.
     lengthscale : float
-        Of the kernel, a product of Laplace kernels.
+        Lengthscale of the kernel, a product of Laplace kernels.
     Z : array (q, d)
-        Its centres.
+        Centres of the kernel.
     alpha : array (q, t)
-        Dual coefficients of the roots, less their mean and divided by it.
+        Dual coefficients. They are fitted to the roots, less their mean and divided by it.
     size : array (t,)
-        Mean root of each target's absolute residuals, squared; positive.
+        Square of the mean root for each target; positive.
     """
 
     scaling: Annotated[np.ndarray, Doubles(3, "n_columns")]
@@ -415,20 +418,21 @@ class Spread:
         Parameters
         ----------
         X : host array, shape (n, d)
-            Anything that may tell where residuals are large; finite. n at least 2.
+            Finite numbers that may predict the size of residuals. n is at least 2.
         residuals : host array, shape (n, t)
-            Of rows that the fits have not seen.
+            Residuals of rows that the fits have not seen.
         weights : host array, shape (n,), optional
             Sample weights, positive.
         rng : RandomState
-            Draws centres.
+            Draws the centres.
         n_centers : int
-            q; all rows where they are fewer.
+            Number q of centres; all rows if there are fewer.
 
         Returns
         -------
         Spread
-            O(n q² + q³) for n up to 5000; of more rows so many are drawn.
+            The fitted model. The cost is O(n q² + q³) for n up to 5000; more rows are sampled to
+            5000.
         """
         if len(X) > _MAX_ROWS:
             rows = np.sort(rng.choice(len(X), _MAX_ROWS, replace=False))
@@ -454,7 +458,7 @@ class Spread:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its values are valid."""
+        """Whether the values of the model are valid."""
         arrays = (self.scaling, self.Z, self.alpha, self.size)
         finite = all(bool(np.isfinite(array).all()) for array in arrays)
         return finite and self.lengthscale > 0 and bool((self.size > 0).all())
@@ -485,13 +489,14 @@ class Uncertainty:
     Attributes
     ----------
     residuals : Residuals
-        Scaled.
+        Residuals divided by `sizes`.
     sizes : array (n, t)
-        Spreads by which the residuals are scaled.
+        Spreads of the residuals.
     spreads : list of Spread
-        One for each group of residuals, learned from the others; empty where the spread is 1.
+        One model for each group of residuals, learned from the other groups. The list is empty if
+        the spread is 1.
     models : array of int (G,)
-        Which fold model's prediction goes with each group.
+        Number of the fold model that predicts for each group.
     """
 
     residuals: Residuals
@@ -513,32 +518,33 @@ class Uncertainty:
         max_time: float | None = None,
         together: np.ndarray | None = None,
     ) -> Uncertainty:
-        """Fit spreads to out-of-fold residuals, and standardise these.
+        """Fit spreads to out-of-fold residuals, and standardise the residuals.
 
         Parameters
         ----------
         X : host array, shape (n, d)
-            Rows, finite; only those that some model has not seen.
+            Finite rows. Each row is unseen by some model.
         Y, predicted : host arrays, shape (n,) or (n, t)
             Targets, and out-of-fold predictions for them.
         folds : host array of int, shape (n,)
-            0, ..., K - 1: which fold model the prediction is of. One hold-out is K = 1: its rows
-            are split by lot into five parts, so that spreads do not see their own residuals.
+            Number of the fold model of each prediction: 0, ..., K - 1. A single hold-out has K = 1.
+            Its rows are split at random into five parts, so that no spread sees its own residuals.
         weights : host array, shape (n,), optional
             Sample weights.
         rng : RandomState
-            Draws those parts, and centres of the spreads.
+            Draws these parts, and the centres of the spreads.
         max_time : float, optional
-            Seconds for spreads. Where the first ones say that all take longer, or it is 0, the
-            spread is 1, which takes no time; below 20 rows it is in any case.
+            Seconds for spreads. The spread is 1, which takes no time, if `max_time` is 0 or the
+            first spreads predict a longer time for all. It is always 1 below 20 rows.
         together : host array of int, shape (n,), optional
-            Groups of rows whose residuals are alike: quantiles count them as fewer rows, and of one
-            hold-out the parts are whole groups.
+            Groups of rows with similar residuals. Quantiles count them as fewer rows. The parts of
+            a single hold-out are whole groups.
 
         Returns
         -------
         Uncertainty
-            O(K (n q² + q³)) with q = 300, or half the rows where they are fewer.
+            The fitted value. The cost is O(K (n q² + q³)) with q = 300, or half the rows if that is
+            less.
 
         Raises
         ------
@@ -584,7 +590,7 @@ class Uncertainty:
         return cls(scaled.count_less(together), sizes, spreads, models)
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
-        """Whether it is valid for so many columns and fold models."""
+        """Whether the values are valid for these numbers of columns and fold models."""
         kept, n_groups = self.residuals, len(self.models)
         whole = (self.models, n_models), (kept.groups, n_groups)
         columns = n_features + self.sizes.shape[1]
@@ -609,9 +615,9 @@ class Uncertainty:
         X : host array, shape (m, d)
             New rows.
         predictions : host array, shape (K, m) or (K, m, t)
-            Of every fold model.
+            Predictions of every fold model.
         coverage : float
-            Share of intervals that shall hold their target, in (0, 1).
+            Target share of intervals that hold their target, in (0, 1).
 
         Returns
         -------
@@ -625,9 +631,10 @@ class Uncertainty:
 
         Notes
         -----
-        `Residuals.interval` with the mean of all models in place of each, whose guarantee for
-        several models is thereby lost: models that hardly differ give the same intervals, and of
-        those that do the mean errs less, as squares go, by their variance.
+        The intervals are those of `Residuals.interval`, with the mean of all models in place of
+        each model. The guarantee for several models is thereby lost. Models that hardly differ give
+        the same intervals. Where models differ, the mean has a squared error that is lower by their
+        variance.
         """
         found = self.residuals.interval(
             *self._centers_and_spreads(X, predictions), coverage=coverage
@@ -644,12 +651,12 @@ class Uncertainty:
         X, predictions : host arrays
             As for `interval`.
         levels : sequence of float (q,)
-            In (0, 1).
+            Levels in (0, 1).
 
         Returns
         -------
         array, shape (m, q) or (m, t, q)
-            Ascending where the levels are.
+            Quantiles, ascending where the levels are.
 
         Raises
         ------
@@ -669,9 +676,9 @@ class Uncertainty:
         Parameters
         ----------
         predicted : host array, shape (n,) or (n, t)
-            Their out-of-fold predictions.
+            Out-of-fold predictions of these rows.
         coverage : float
-            Share of them that holds the target, or a little more.
+            Share of these rows whose interval holds the target, or slightly more.
 
         Returns
         -------

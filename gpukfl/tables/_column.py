@@ -42,40 +42,40 @@ class TupleFields:
 
 @dataclass(frozen=True)
 class Column(TupleFields):
-    """A column of a table: its kind, and what was learned about it.
+    """A column of a table: its kind, and facts learned from its values.
 
     Attributes
     ----------
     name : str
-        As in the frame.
+        Name of the column in the frame.
     kind : str
         One of `KINDS`.
     reason : str
-        Why, in a few words.
+        Reason for the kind, in a few words.
     levels : tuple of str
-        Of categories and codes, most frequent first; of ordered columns in their order.
+        Levels of a category or code, most frequent first. An ordered column keeps its own order.
     missing : float
         Share of the rows that have no value.
     rare : float
-        Of categories and codes: share of the values that no other row has. So many of the values of
-        later rows are levels that are new, about (Good and Turing).
+        For a category or code, the share of the values that occur in one row only. About the same
+        share of later values are new levels (Good and Turing).
     parts : tuple of str
-        Of a date: what of it varies.
+        Parts of a date that vary.
     start : float
-        Of a date: the first one, in days since 1970.
+        First date of the column, in days since 1970.
     day_first : bool, optional
-        Of a date in text: whether days stand before months. None where the rows of the fit do not
-        say, so that those that are read later do.
+        Whether days stand before months, for dates in text. None if the rows of the fit do not
+        decide it; the order is then read from later rows.
     zone : str
-        Of a date: the time zone of its local times; "" where the rows of the fit do not say.
+        Time zone of the local times of a date; "" if the rows of the fit do not give it.
     since : tuple of str
-        Of a date: other dates of the row, from which the time is taken too.
+        Other date columns. The time between each of these and this date is used too.
     unit : str
-        Of numbers in text: the currency or unit that they are written with.
+        Currency or unit of numbers in text.
     decimal : str
-        Of numbers in text: their decimal mark, a point or a comma.
+        Decimal mark of numbers in text, a point or a comma.
     components : array, shape (k, n_hashes), or None
-        Of text: directions among its hashed words.
+        For text, directions among its hashed words.
     """
 
     name: str
@@ -109,22 +109,23 @@ class Column(TupleFields):
 
 @dataclass(frozen=True)
 class Coded(TupleFields):
-    """A column of codes, made of a column of the table.
+    """A column of codes, made from a column of the table.
 
     Attributes
     ----------
     name : str
-        The table's column, and which part of it.
+        Name of the table's column, and of the part of it that is coded.
     source : int
-        Index among the table's columns.
+        Index of the table's column.
     levels : int
-        0 of a number; else codes are 0, ..., levels - 1, and `levels` itself is another level.
+        Number of levels, 0 for a number. Codes are 0, ..., levels - 1; `levels` itself codes a new
+        level.
     period : float
-        Of a number that goes round, such as hours: after how much; else 0.
+        Period of a cyclic number, such as 24 for hours; 0 for any other number.
     gaps : bool
-        Whether an indicator of missing values belongs to it.
+        Whether the column has an indicator of missing values.
     labels : tuple of str
-        Names of the levels, where they are few.
+        Names of the levels, if they are few.
     """
 
     name: str

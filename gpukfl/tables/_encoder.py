@@ -19,49 +19,50 @@ _MANY = 500_000  # with more rows, the default dtype is float32
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """A transformer of tables with mixed columns to finite numbers.
+    """A transformer that encodes tables with mixed columns as finite numbers.
 
-    Each column is taken for what it is, by its name and values: see `Table`. Categories of few
-    levels become a column for each, which together weigh like a number of unit variance. Those of
-    many become their frequency and the mean of the targets. Dates become days, and sines and
-    cosines of their parts. Text becomes its length and directions among its words. Missing numbers
-    are filled in, and marked in a column beside.
+    The name and values of a column decide its kind: see `Table`. A category of few levels becomes
+    one column for each level. Together, these columns weigh as much as a number of unit variance. A
+    category of many levels becomes its frequency and the mean of the targets. Dates become days,
+    and sines and cosines of their parts. Text becomes its length and directions among its words.
+    Missing numbers are replaced, and a second column marks them.
 
     Parameters
     ----------
     columns : mapping of str to str, optional
-        Kinds of columns, by name, where they are not to be guessed: "numeric", "code" (a number
-        and a category), "ordered", "category", "boolean", "date", "duration", "text", or
-        "identifier", which is left out.
+        Kinds of columns by name: "numeric", "code" (a number and a category), "ordered",
+        "category", "boolean", "date", "duration", "text", or "identifier". The encoder drops
+        identifiers, and guesses the kinds of other columns.
     impute : {"median", "model"}, default="median"
-        What stands for missing numbers: the median of the column, or what kernel ridge regression
-        tells from the other columns.
+        Replacement of missing numbers: the median of the column, or the prediction of kernel ridge
+        regression from the other columns.
     random_state : int, default=0
-        Draws the folds of the cross-fit.
+        Seed of the folds of the cross-fit.
     dtype : {numpy.float64, numpy.float32}, optional
-        Of what `transform` gives. By default float64, and float32, which takes half the memory, of
-        tables that are fitted on more than 500 000 rows.
+        Type of the result of `transform`. The default is float64, and float32 for tables fitted on
+        more than 500 000 rows. float32 takes half the memory.
 
     Attributes
     ----------
     table_ : Table
-        What the columns are taken for.
+        Kinds of the columns.
     encoding_ : Encoding
-        What their codes become.
+        Encoding of the columns' codes.
     dtype_ : dtype
-        Of what `transform` gives.
+        Type of the result of `transform`.
     n_features_in_ : int
-        Columns of the table.
+        Number of columns of the table.
     feature_names_in_ : array of str
-        Their names, where they have any.
+        Names of these columns, if they have names.
 
     Notes
     -----
-    Columns are read one at a time: beside the frame and the result there are the temporaries of one
-    column, of which those of text are the largest.
+    The encoder reads one column at a time. Beside the frame and the result, memory holds the
+    temporary arrays of one column. Those of text are the largest.
 
-    `fit_transform` cross-fits: means of targets are those of other rows. `fit` and then
-    `transform` of the same rows gives each row what it said itself, which a model would overrate.
+    `fit_transform` cross-fits: the target means of a row come from other rows. `fit` and then
+    `transform` of the same rows includes each row's own target in its mean. A model would overrate
+    such means.
 
     References
     ----------
@@ -94,30 +95,30 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.dtype = dtype
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from a table.
+        """Learn the encoding from a table.
 
         Parameters
         ----------
         X : frame, array or list of rows, shape (n, d)
-            Of pandas, polars or pyarrow, or without names.
+            Frame of pandas, polars or pyarrow, or rows without column names.
         y : array of shape (n,) or (n, t), optional
             Targets: numbers, or labels of classes. Only categories of many levels use them.
 
         Returns
         -------
         TableEncoder
-            Itself.
+            The encoder itself.
 
         Raises
         ------
         TypeError, ValueError
-            If the table cannot be read, or no column says anything.
+            If the table cannot be read, or has no useful column.
         """
         self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Learn from a table, and encode its rows with cross-fitted means of the targets.
+        """Learn the encoding from a table, and encode its rows with cross-fitted target means.
 
         Parameters
         ----------
@@ -129,17 +130,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         array, shape (n, n_out)
-            Finite, of `dtype_`.
+            Finite numbers of type `dtype_`.
 
         Raises
         ------
         TypeError, ValueError
-            As of `fit`.
+            As for `fit`.
 
         Warns
         -----
         UserWarning
-            Of columns of numbers that float32 hardly tells apart.
+            If float32 hardly distinguishes the numbers of a column.
         """
         _check_dtype(self.dtype)
         table = Table.learn(X, columns=self.columns)
@@ -171,17 +172,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : frame, array or list of rows, shape (n, d)
-            Columns in any order where they have names.
+            Rows. Columns with names may be in any order.
 
         Returns
         -------
         array, shape (n, n_out)
-            Finite, of `dtype_`.
+            Finite numbers of type `dtype_`.
 
         Raises
         ------
         ValueError
-            If columns are missing; names them.
+            If columns are missing. The message names them.
         """
         check_is_fitted(self)
         n, columns = self.table_.code_columns(X)
@@ -193,12 +194,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : ignored
-            Names are those of the table.
+            Names come from the table.
 
         Returns
         -------
         array of str
-            Such as "age", "age missing", "sex=female", "street mean" and "born month sine".
+            Names such as "age", "age missing", "sex=female", "street mean" and "born month sine".
         """
         del input_features
         check_is_fitted(self)

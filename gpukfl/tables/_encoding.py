@@ -249,19 +249,19 @@ def _is_finite(value: Any) -> bool:
 class Encoding(TupleFields):
     """An encoding of codes as finite numbers.
 
-    Columns of numbers are, in this order: numbers, sines and cosines of those that go round,
-    indicators of missing numbers, and what stands for levels.
+    The encoded columns have this order: numbers, sines and cosines of cyclic numbers, indicators of
+    missing numbers, and numbers for levels.
 
     Attributes
     ----------
     coded : tuple of Coded
-        What the columns of codes are.
+        Descriptions of the columns of codes.
     medians : array, shape (c,)
-        What stands for a missing number; 0 for levels and for numbers that go round.
+        Median of each column, which replaces missing numbers; 0 for levels and cyclic numbers.
     lookups : tuple of Lookup
-        What stands for each level, of every column of levels.
+        Numbers for each level, for every column of levels.
     imputations : tuple of Imputation
-        What tells missing numbers better than medians do.
+        Models that predict missing numbers better than medians do.
     """
 
     coded: tuple[Coded, ...]
@@ -283,36 +283,37 @@ class Encoding(TupleFields):
         random_state: int = 0,
         blocks: np.ndarray | None = None,
     ) -> tuple[Self, np.ndarray]:
-        """Learn from rows, and encode them.
+        """Learn the encoding from rows, and encode them.
 
         Parameters
         ----------
         codes : array, shape (n, c)
-            Of `Table.codes`.
+            Codes from `Table.codes`.
         coded : sequence of Coded
             `Table.coded`.
         y : array, shape (n,) or (n, t), optional
-            Targets, or classes 0, ..., n_classes - 1. Without any, levels are told by their
-            frequencies alone where they are many.
+            Targets, or classes 0, ..., n_classes - 1. Without targets, columns of many levels are
+            encoded by the frequencies of the levels alone.
         n_classes : int, default=0
-            How many classes there are, whether these rows have all of them or not; 0 of numbers.
+            Number of classes, including classes that these rows lack; 0 for targets that are
+            numbers.
         impute : {"median", "model"}, default="median"
-            What stands for missing numbers: the median of the column, or what kernel ridge
-            regression tells from the other columns.
+            Replacement of missing numbers: the median of the column, or the prediction of kernel
+            ridge regression from the other columns.
         weights : array, shape (n,), optional
-            Of the rows; medians are of rows alike.
+            Weights of the rows. Medians ignore them.
         random_state : int, default=0
-            Draws the folds of the cross-fit, and rows of models of missing numbers.
+            Seed of the folds of the cross-fit, and of the rows for models of missing numbers.
         blocks : array of int, shape (n,), optional
-            Folds 0, 1, ... of the cross-fit, in place of those that are drawn.
+            Folds 0, 1, ... of the cross-fit, instead of random folds.
 
         Returns
         -------
         encoding : Encoding
-            For rows that it has not seen.
+            The encoding for new rows.
         encoded : array, shape (n, d)
-            These rows. Means of targets are those of other rows, so that this is not what
-            `transform` gives.
+            These rows, encoded. Their target means come from other rows, so they differ from those
+            of `transform`.
 
         Raises
         ------
@@ -350,25 +351,25 @@ class Encoding(TupleFields):
     ) -> tuple[Self, np.ndarray]:
         """Learn as `learn` does, from codes that come column by column.
 
-        One column is held at a time, beside what all become.
+        Memory holds one column of codes at a time, beside the encoded rows.
 
         Parameters
         ----------
         columns : iterable of arrays, shape (n,)
-            Of `Table.code_columns`.
+            Columns from `Table.code_columns`.
         coded, y, n_classes, impute, weights, random_state, blocks
-            As of `learn`.
+            As for `learn`.
         n : int
-            Rows.
+            Number of rows.
         dtype : dtype, default=numpy.float64
-            Of the encoded rows.
+            Type of the encoded rows.
 
         Returns
         -------
         encoding : Encoding
-            For rows that it has not seen.
+            The encoding for new rows.
         encoded : array, shape (n, d)
-            These rows.
+            These rows, encoded.
 
         Raises
         ------
@@ -404,9 +405,9 @@ class Encoding(TupleFields):
         return encoding, encoded
 
     def transform(self, codes: Array, /) -> Any:
-        """Encode codes (n, c): finite numbers (n, d), in float64.
+        """Encode codes (n, c) as finite numbers (n, d), in float64.
 
-        Of arrays that only record what is done with them, all that is done.
+        Traced arrays, which only record operations, record the complete encoding.
 
         Raises
         ------
@@ -442,16 +443,16 @@ class Encoding(TupleFields):
     def transform_columns(
         self, columns: Iterable[np.ndarray], n: int, dtype: Any = np.float64, /
     ) -> np.ndarray:
-        """Encode as `transform` does, codes that come column by column.
+        """Encode as `transform` does, from codes that come column by column.
 
         Parameters
         ----------
         columns : iterable of arrays, shape (n,)
-            Of `Table.code_columns`.
+            Columns from `Table.code_columns`.
         n : int
-            Rows.
+            Number of rows.
         dtype : dtype, default=numpy.float64
-            Of the result.
+            Type of the result.
 
         Returns
         -------
@@ -565,8 +566,8 @@ class Encoding(TupleFields):
     def weighed(self) -> tuple[bool, ...]:
         """For each encoded column, whether it keeps its scale.
 
-        Those of one category together, and a sine with its cosine, weigh like a number of unit
-        variance.
+        The columns of one category together weigh as much as a number of unit variance. The same
+        holds for a sine with its cosine.
         """
         return tuple(one.weighed for one in self.outputs)
 

@@ -136,12 +136,14 @@ def load_frame(
 ) -> Any:
     """Load a table from a file, standard input, or a bundled set.
 
-    A text may be separated by commas, semicolons, tabs, bars or blanks, be in UTF-8, UTF-16 or
-    Windows-1252, and be compressed (gz, bz2, xz, zip). Titles above its header are left out.
-    Numbers may have decimal commas, groups of three digits, a currency or a percent sign. "?",
-    "NA", "null" and blank fields are missing values in any column. Words such as "None", "-" and
-    "unknown" are missing values in a column of numbers or dates, and words elsewhere. Digits that
-    begin with a zero are text, such as 020. A warning names what is doubtful.
+    A text file may be separated by commas, semicolons, tabs, bars or blanks. Its encoding may be
+    UTF-8, UTF-16 or Windows-1252. It may be compressed (gz, bz2, xz, zip). Titles above the header
+    are dropped. Numbers may have decimal commas, groups of three digits, a currency or a percent
+    sign.
+
+    "?", "NA", "null" and blank fields are missing values in any column. Words such as "None", "-"
+    and "unknown" are missing values in columns of numbers or dates; elsewhere they are words.
+    Digits with a leading zero, such as 020, are text. A warning names doubtful values.
 
     Parameters
     ----------
@@ -149,33 +151,32 @@ def load_frame(
         A path to a CSV, Parquet, Feather, Excel (.xlsx) or .npz file, "-" for standard input, or
         one of `BUNDLED`. An .npz file holds X (n, d), and y (n,) if it has a target.
     kinds : mapping of str to str, optional
-        What columns of a text or of a workbook are, where it is known: see
-        `gpukfl.tables.KINDS`. A "category" of a text is read as it is written, with its leading
-        zeros; a "numeric" column has to be numbers.
+        Kinds of columns of a text file or workbook, by name: see `gpukfl.tables.KINDS`. A
+        "category" in a text file keeps its leading zeros. A "numeric" column must hold numbers.
     decimal : {".", ","}, optional
-        The decimal mark of numbers that may be read in two ways, such as "1,234"; by default
-        what other numbers tell.
+        Decimal mark of ambiguous numbers, such as "1,234". By default other numbers decide.
     na_values : sequence of str, or mapping of str to these, optional
-        The words that are missing values in columns of text, in all of them or in those that are
-        named, in place of "?", "NA", "null" and the like: ``["None"]`` takes None for missing, and
-        ``[]`` nothing but blank fields. Columns of numbers and dates lose these words beside the
-        usual ones, such as ``["-999"]``.
+        Words that are missing values in text columns. They replace "?", "NA", "null" and the like,
+        in all text columns or, with a mapping, in the named columns. ``["None"]`` makes None a
+        missing value. With ``[]`` only blank fields are missing. In columns of numbers and dates
+        these words, such as ``["-999"]``, are missing values beside the usual ones.
 
     Returns
     -------
     pandas.DataFrame
-        All columns, under names that are text and different. ``attrs["missing_words"]`` has the
-        words of columns of a text or a workbook that were taken for missing values.
+        All columns, with unique names that are text. ``attrs["missing_words"]`` lists the words
+        that were read as missing values, for each column of a text file or workbook.
 
     Raises
     ------
     ValueError
-        If the source does not exist or cannot be read as a table; says in which line and column.
+        If the source does not exist or cannot be read as a table. The message gives line and
+        column.
 
     Notes
     -----
-    A text is read twice, once for its encoding, and some columns a third time: those of text with
-    missing values, and those that may have lost digits.
+    A text file is read twice, once for its encoding. Two kinds of columns are read a third time:
+    text with missing values, and columns that may have lost digits.
     """
     if isinstance(na_values, str):
         msg = f"expected na_values to be a list of words, got {na_values!r}: pass [{na_values!r}]"

@@ -41,9 +41,10 @@ class Table(TupleFields):
     Attributes
     ----------
     columns : tuple of Column
-        In the order of the frame that it was learned from.
+        Columns in the order of the frame from which the schema was learned.
     named : bool
-        Whether that frame had names, by which columns are matched; else they are by place.
+        Whether that frame had column names. Columns are then matched by name, and otherwise by
+        position.
     """
 
     columns: tuple[Column, ...]
@@ -53,27 +54,27 @@ class Table(TupleFields):
     def learn(
         cls, frame: Any, /, *, columns: Mapping[str, str] | None = None, whole: bool = True
     ) -> Self:
-        """Learn from the rows of a frame.
+        """Learn the schema from the rows of a frame.
 
         Parameters
         ----------
         frame : frame, array or list of rows, shape (n, d)
-            Of pandas, polars or pyarrow, or without names.
+            Frame of pandas, polars or pyarrow, or rows without column names.
         columns : mapping of str to str, optional
-            Kinds of columns, by name, where they are not to be guessed.
+            Kinds of columns by name. The kinds of other columns are guessed.
         whole : bool
-            Whether these are all rows, so that columns without any value are warned of.
+            Whether these are all rows. A warning then names columns without any value.
 
         Returns
         -------
         Table
-            What its columns are.
+            The schema.
 
         Raises
         ------
         TypeError, ValueError
-            If the frame cannot be read, has no row or no column, or `columns` names one that is
-            not there or a kind that its values are not of.
+            If the frame cannot be read, or has no row or no column. If `columns` names an unknown
+            column, or a kind that does not fit the values.
         """
         from gpukfl.tables._guess import Duplicates, guess, make_column
 
@@ -118,7 +119,7 @@ class Table(TupleFields):
 
     @property
     def plain(self) -> bool:
-        """Whether all columns are complete numbers, which are their own codes."""
+        """Whether all columns are complete numbers, which need no coding."""
         return all(column.kind == "numeric" and column.missing == 0 for column in self.columns)
 
     def _read_frame(self, X: Any, besides: str = "") -> Frame:
@@ -142,22 +143,22 @@ class Table(TupleFields):
         Parameters
         ----------
         frame : frame, array or list of rows or of dicts, shape (n, d)
-            Columns in any order where they have names.
+            Rows. Columns with names may be in any order.
         besides : str
-            The name of a target, whose column rows may have besides.
+            Name of a target. Rows may have its column as well.
         seen : bool
-            Whether these are the rows that it was learned from, of whose infinite numbers that has
-            warned.
+            Whether the schema was learned from these rows. Infinite numbers in them then give no
+            second warning.
 
         Returns
         -------
         array, shape (n, c)
-            In float64; NaN where a value is missing.
+            Codes in float64; NaN where a value is missing.
 
         Raises
         ------
         TypeError, ValueError
-            If the frame cannot be read, or columns are missing; names them.
+            If the frame cannot be read, or columns are missing. The message names them.
         """
         if self._row_coder.takes(frame, besides):
             return self._row_coder(frame[0])
@@ -177,19 +178,19 @@ class Table(TupleFields):
         Parameters
         ----------
         frame : frame, array or list of rows, shape (n, d)
-            Columns in any order where they have names.
+            Rows. Columns with names may be in any order.
         seen : bool
-            As of `codes`.
+            As for `codes`.
 
         Returns
         -------
         tuple of int and iterator of arrays, shape (n,)
-            The number of rows, and the columns, of which each is made when it is asked for.
+            The number of rows, and the columns. The iterator makes each column on request.
 
         Raises
         ------
         TypeError, ValueError
-            As of `codes`; of columns when they are asked for.
+            As for `codes`. Errors of a column are raised when it is made.
         """
         if not isinstance(frame, Frame):
             frame = self._read_frame(frame)
@@ -211,17 +212,17 @@ class Table(TupleFields):
             warn_infinite(infinite, given.n_rows)
 
     def with_times(self, coded: Callable[[int, Coder], Iterable[Any]], /) -> Iterator[Any]:
-        """Return codes of all columns, and the times between dates.
+        """Return the codes of all columns, and the times between dates.
 
         Parameters
         ----------
         coded : callable
-            Gives the codes of the column at an index, by its coder: arrays, or numbers of one row.
+            Returns the codes of a column from its index and coder: arrays, or numbers for one row.
 
         Yields
         ------
         array, shape (n,), or float
-            Those of `coded`, of which none is held while the next are made.
+            Codes from `coded`. None of them is kept while the next are made.
         """
         days = dict[str, Any]()
         for k, coder in self._coders:
