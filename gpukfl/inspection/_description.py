@@ -261,13 +261,8 @@ def count_text(count: int, what: str, /) -> str:
 # What is to be known before a model is used, in sentences.
 
 
-_WELL = (
-    "",
-    "complete",
-    "converged",
-    "decided",
-    "early stopped",
-)  # ends without a warning
+# Ends of a fit without a warning
+_WELL = ("", "complete", "converged", "decided", "early stopped")
 _UNJUDGED = "No rows were held out: nothing here says how well the model predicts new rows."
 
 
@@ -438,14 +433,10 @@ def hold_out_text(d: Description, /) -> str:
     tuning = d.tuning
     if tuning is None or tuning.chosen is None:
         return ""
-    if tuning.of == "setting":
-        best = max(t["score"] for t in tuning.trials if t["score"] is not None)
-        one = "best" if tuning.chosen["score"] == best else "chosen"
-        among = f", {one} of {count_text(len(tuning.trials), 'setting')}"
-    else:
-        known = (one for one in d.scored if one.of == tuning.judged)
-        scored = next(known, None)
-        if scored is not None:
-            return f"{scored.of} {scored.text}"
-        among = ""
-    return f"{tuning.judged} {tuning.score} {tuning.shown_score}{among}"
+    text = f"{tuning.judged} {tuning.score} {tuning.shown_score}"
+    if tuning.of == "member":
+        of_fit = (f"{one.of} {one.text}" for one in d.scored if one.of == tuning.judged)
+        return next(of_fit, text)
+    best = max(t["score"] for t in tuning.trials if t["score"] is not None)
+    one = "best" if tuning.chosen["score"] == best else "chosen"
+    return f"{text}, {one} of {count_text(len(tuning.trials), 'setting')}"
